@@ -51,8 +51,9 @@ class Rematerializer {
   }
 
   void run() {
-    const bool is_known = to_fit() && !options_.excess->alive_at_peak.empty();
-    const auto [peak, peak_bytes] = is_known ? known_peak() : find_peak();
+    // However little is freed to fit, it is done.
+    const auto [peak, peak_bytes] =
+        to_fit() ? std::pair{planned_peak(), std::int64_t{0}} : find_peak();
     std::vector<Repetition> found;
     std::int64_t gain = 0;
     for (Tensor* tensor : candidates(peak)) {
@@ -64,8 +65,7 @@ class Rematerializer {
       gain += bytes_of(*tensor);
       found.push_back(std::move(one));
     }
-    const double least = to_fit() ? 0 : options_.least_gain * static_cast<double>(peak_bytes);
-    if (static_cast<double>(gain) < least) return;
+    if (static_cast<double>(gain) < options_.least_gain * static_cast<double>(peak_bytes)) return;
     for (const Repetition& one : found) repeat(one);
   }
 
@@ -101,8 +101,7 @@ class Rematerializer {
 
   bool to_fit() const { return options_.excess != nullptr; }
   bool is_at_peak(const Tensor& tensor) const {
-    if (!to_fit() || options_.excess->alive_at_peak.empty()) return true;
-    return options_.excess->alive_at_peak.contains(tensor.id());
+    return !to_fit() || options_.excess->alive_at_peak.contains(tensor.id());
   }
 
   /// Whether the op may be run again.
@@ -154,16 +153,16 @@ class Rematerializer {
     return peak;
   }
 
-  /// The op from which on all tensors are alive that are known to be at the peak, as far as this
-  /// graph has them; their bytes do not matter.
-  std::pair<int, std::int64_t> known_peak() {
+  /// The op from which on all tensors are alive that the plan has at its peak, as far as they are
+  /// of this graph.
+  int planned_peak() {
     int peak = 0;
     for (const Op* op : ops_) {
       for (const Tensor* output : op->outputs()) {
         if (is_at_peak(*output)) peak = std::max(peak, life_of(*output).begin);
       }
     }
-    return {peak, 0};
+    return peak;
   }
 
   /// What is made before the peak: large results first where not all may be needed. Of those of one

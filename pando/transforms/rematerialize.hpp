@@ -12,8 +12,7 @@ namespace pando {
 /// What a compiled program has too much.
 struct MemoryExcess {
   std::int64_t bytes = 0;
-  /// Ids of tensors that are alive at its peak. Empty: the pass looks for a peak of its own, where
-  /// it does not know what the compiler lays over each other.
+  /// Ids of tensors that are alive at its peak: only the plan knows which results share a buffer.
   std::unordered_set<std::string> alive_at_peak = {};
 };
 

@@ -43,8 +43,8 @@ std::string parse_gather(const KernelRequest& request, const Shape& shape, Gathe
 }
 
 /// Rows of `row` bytes by `count` indices from `first` on; zeros for those out of range.
-void copy_rows(const GatherProblem& p, const std::byte* from, const IndexReader& indices,
-               std::int64_t first, std::int64_t count, std::int64_t row, std::byte* to) {
+void gather_rows(const GatherProblem& p, const std::byte* from, const IndexReader& indices,
+                 std::int64_t first, std::int64_t count, std::int64_t row, std::byte* to) {
   // The processor cannot know where the next rows are: it is told the first lines of them.
   constexpr std::int64_t kAhead = 8, kLine = 64, kLines = 8;
   const std::int64_t prefetched = std::min(row, kLines * kLine);
@@ -80,8 +80,9 @@ KernelPlan make_gather(const KernelRequest& request) {
                    while (begin < end) {
                      const std::int64_t block = begin / p.indices, first = begin % p.indices;
                      const std::int64_t count = std::min(p.indices - first, end - begin);
-                     copy_rows(p, t + block * p.size * row, indices,
-                               block / p.outer * p.indices + first, count, row, out + begin * row);
+                     gather_rows(p, t + block * p.size * row, indices,
+                                 block / p.outer * p.indices + first, count, row,
+                                 out + begin * row);
                      begin += count;
                    }
                  });
@@ -199,9 +200,9 @@ KernelPlan make_gather_element_rows(const KernelRequest& request) {
                    while (begin < end) {
                      const std::int64_t block = begin / p.indices, i = begin % p.indices;
                      const std::int64_t count = std::min(p.indices - i, end - begin);
-                     copy_rows(p, operands[0] + block * p.size * row, index,
-                               strided_offset(targets.blocks, block) + i * p.step, count, row,
-                               operands[2] + begin * row);
+                     gather_rows(p, operands[0] + block * p.size * row, index,
+                                 strided_offset(targets.blocks, block) + i * p.step, count, row,
+                                 operands[2] + begin * row);
                      begin += count;
                    }
                  });
