@@ -15,21 +15,23 @@ namespace hn = hwy::HWY_NAMESPACE;
 using D = hn::ScalableTag<std::uint8_t>;
 
 /// One vector or more.
-HWY_INLINE void CopyVectors(const std::uint8_t* from, std::uint8_t* to, std::size_t bytes) {
-  const D d;
-  const std::size_t lanes = hn::Lanes(d);
-  std::size_t i = 0;
-  for (; i + 4 * lanes <= bytes; i += 4 * lanes) {
-    const auto a = hn::LoadU(d, from + i), b = hn::LoadU(d, from + i + lanes);
-    const auto c = hn::LoadU(d, from + i + 2 * lanes), e = hn::LoadU(d, from + i + 3 * lanes);
-    hn::StoreU(a, d, to + i);
-    hn::StoreU(b, d, to + i + lanes);
-    hn::StoreU(c, d, to + i + 2 * lanes);
-    hn::StoreU(e, d, to + i + 3 * lanes);
+struct Vectors {
+  HWY_INLINE void operator()(const std::uint8_t* from, std::uint8_t* to, std::size_t bytes) const {
+    const D d;
+    const std::size_t lanes = hn::Lanes(d);
+    std::size_t i = 0;
+    for (; i + 4 * lanes <= bytes; i += 4 * lanes) {
+      const auto a = hn::LoadU(d, from + i), b = hn::LoadU(d, from + i + lanes);
+      const auto c = hn::LoadU(d, from + i + 2 * lanes), e = hn::LoadU(d, from + i + 3 * lanes);
+      hn::StoreU(a, d, to + i);
+      hn::StoreU(b, d, to + i + lanes);
+      hn::StoreU(c, d, to + i + 2 * lanes);
+      hn::StoreU(e, d, to + i + 3 * lanes);
+    }
+    for (; i + lanes <= bytes; i += lanes) hn::StoreU(hn::LoadU(d, from + i), d, to + i);
+    if (i < bytes) hn::StoreU(hn::LoadU(d, from + bytes - lanes), d, to + bytes - lanes);
   }
-  for (; i + lanes <= bytes; i += lanes) hn::StoreU(hn::LoadU(d, from + i), d, to + i);
-  if (i < bytes) hn::StoreU(hn::LoadU(d, from + bytes - lanes), d, to + bytes - lanes);
-}
+};
 
 /// kPiece to 2 * kPiece bytes, as two pieces that may overlap.
 template <std::size_t kPiece>
@@ -56,7 +58,7 @@ void EachRow(const SourceRows& from, const TargetRows& to, std::size_t bytes, st
 
 void CopyRows(const SourceRows& from, const TargetRows& to, std::size_t bytes, std::int64_t rows) {
   if (bytes >= hn::Lanes(D())) {
-    EachRow(from, to, bytes, rows, CopyVectors);
+    EachRow(from, to, bytes, rows, Vectors());
   } else if (bytes >= 32) {
     EachRow(from, to, bytes, rows, TwoPieces<32>());
   } else if (bytes >= 16) {
