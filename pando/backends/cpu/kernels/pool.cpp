@@ -9,6 +9,7 @@
 #include "pando/backends/cpu/kernels/element.hpp"
 #include "pando/backends/cpu/kernels/float_rows.hpp"
 #include "pando/backends/cpu/kernels/pool_rows.hpp"
+#include "pando/backends/cpu/row_copy.hpp"
 #include "pando/base/error.hpp"
 
 namespace pando::cpu {
@@ -58,6 +59,14 @@ struct PoolProblem : PoolShape {
     }
   }
 
+  /// Where windows tile the data: calls body(first cell of a data row, first of a row of results)
+  /// for each row of the windows at the first row of every depth of results.
+  template <class Body>
+  void for_tile_rows(const Body& body) const {
+    for (std::int64_t i = 0; i < result[0]; ++i) {
+      for_rows(i, 0, [&](std::int64_t row) { body(row, i * result[1] * result[2]); });
+    }
+  }
   /// How many cells of each result's window an average counts; 1 where there is none, so that its
   /// sum, 0, is divided without a branch.
   template <class T>
@@ -91,6 +100,8 @@ struct PoolProblem : PoolShape {
     return pad[2] == 0 && data[2] == result[2] * stride[2] &&
            (kernel[2] - 1) * dilation[2] < stride[2];
   }
+  /// Windows tile the data in steps that vectors take, but rows are too short for long runs.
+  bool narrow_tiles() const { return windows_tile() && stride[2] == 2 && result[2] <= 32; }
   bool windows_tile() const {
     bool tile = tiles_rows();
     for (std::size_t d = 0; d < 3; ++d) {
@@ -100,6 +111,22 @@ struct PoolProblem : PoolShape {
     return tile;
   }
 };
+
+/// The first row, and the elements from one row to the next.
+template <class T>
+struct DataRows {
+  T* first;
+  std::int64_t step;
+};
+
+/// Copies a row of the data for each row of results at one depth.
+template <class T>
+void copy_data_rows(const PoolProblem& p, const DataRows<const T>& from, const DataRows<T>& to) {
+  constexpr std::int64_t kBytes = sizeof(T);
+  copy_rows({reinterpret_cast<const std::byte*>(from.first), from.step * kBytes},
+            {reinterpret_cast<std::byte*>(to.first), to.step * kBytes}, p.data[2] * kBytes,
+            p.result[1]);
+}
 
 /// The largest of each column of the window rows, then the largest of their cells along the row.
 template <class T>
@@ -207,15 +234,43 @@ void max_pool_grad(const PoolProblem& p, std::byte* const* operands, std::byte* 
   });
 }
 
+/// Sums of windows that tile the plane. Row b of every window is copied beside the next one, so
+/// that rows of a few cells fill vectors too. Cells come in their order in memory.
 template <class T>
-void average_pool(const PoolProblem& p, const std::vector<T>& counts, std::byte* const* operands) {
-  p.for_planes([&](std::int64_t, std::int64_t plane) {
+void add_tiles(const PoolProblem& p, const T* x, T* y, T* rows) {
+  p.for_tile_rows([&](std::int64_t from, std::int64_t to) {
+    copy_data_rows<T>(p, {x + from, p.kernel[1] * p.data[2]}, {rows, p.data[2]});
+    for (std::int64_t k = 0; k < p.kernel[2]; ++k) {
+      add_cells(rows + k, p.stride[2], y + to, p.result[1] * p.result[2]);
+    }
+  });
+}
+
+/// Gives shares[o] to every cell of window o; windows tile the plane.
+template <class T>
+void spread_tiles(const PoolProblem& p, const T* shares, T* dx, T* rows) {
+  repeat_cells(shares, p.stride[2], rows, p.result_size());
+  p.for_tile_rows([&](std::int64_t to, std::int64_t from) {
+    copy_data_rows<T>(p, {rows + from * p.stride[2], p.data[2]},
+                      {dx + to, p.kernel[1] * p.data[2]});
+  });
+}
+
+template <class T>
+void average_pool(const PoolProblem& p, const std::vector<T>& counts, std::byte* const* operands,
+                  std::byte* scratch) {
+  const bool narrow_tiles = p.narrow_tiles();
+  p.for_planes([&](std::int64_t slot, std::int64_t plane) {
     const T* x = operand_in<T>(operands, 0) + plane * p.data_size();
     T* y = operand_out<T>(operands, 1) + plane * p.result_size();
     std::fill_n(y, p.result_size(), T{});
-    p.for_row_pairs([&](std::int64_t row, std::int64_t to) {
-      add_runs(x + row, p.stride[2], y + to, p.row_runs);
-    });
+    if (narrow_tiles) {
+      add_tiles(p, x, y, reinterpret_cast<T*>(scratch) + slot * p.columns_size());
+    } else {
+      p.for_row_pairs([&](std::int64_t row, std::int64_t to) {
+        add_runs(x + row, p.stride[2], y + to, p.row_runs);
+      });
+    }
     for (std::size_t o = 0; o < counts.size(); ++o) y[o] /= counts[o];
   });
 }
@@ -223,12 +278,14 @@ void average_pool(const PoolProblem& p, const std::vector<T>& counts, std::byte*
 template <class T>
 void average_pool_grad(const PoolProblem& p, const std::vector<T>& counts,
                        std::byte* const* operands, std::byte* scratch) {
+  const bool narrow_tiles = p.narrow_tiles();
   p.for_planes([&](std::int64_t slot, std::int64_t plane) {
-    T* shares = reinterpret_cast<T*>(scratch) + slot * p.result_size();
+    T* shares = reinterpret_cast<T*>(scratch) + slot * (p.result_size() + p.columns_size());
     const T* g = operand_in<T>(operands, 0) + plane * p.result_size();
     T* dx = operand_out<T>(operands, 1) + plane * p.data_size();
-    std::fill_n(dx, p.data_size(), T{});
     for (std::size_t o = 0; o < counts.size(); ++o) shares[o] = g[o] / counts[o];
+    if (narrow_tiles) return spread_tiles(p, shares, dx, shares + p.result_size());
+    std::fill_n(dx, p.data_size(), T{});
     p.for_row_pairs([&](std::int64_t row, std::int64_t to) {
       add_runs_grad(shares + to, p.stride[2], dx + row, p.row_runs);
     });
@@ -252,12 +309,13 @@ KernelPlan make_pool(const KernelRequest& request) {
     if (P == Pool::Max) scratch_elements = p.columns_size();
     if (P == Pool::MaxGrad && p.windows_tile()) scratch_elements = 2 * p.columns_size();
     if (P == Pool::MaxGrad && p.first_of_ties) scratch_elements = p.result_size();
-    if (P == Pool::AverageGrad) scratch_elements = p.result_size();
+    if (P == Pool::Average) scratch_elements = p.columns_size();
+    if (P == Pool::AverageGrad) scratch_elements = p.result_size() + p.columns_size();
     plan.scratch_bytes = static_cast<std::size_t>(p.threads * scratch_elements) * sizeof(T);
-    plan.run = [p, counts](std::byte* const* operands, [[maybe_unused]] std::byte* scratch) {
+    plan.run = [p, counts](std::byte* const* operands, std::byte* scratch) {
       if constexpr (P == Pool::Max) max_pool<T>(p, operands, scratch);
       if constexpr (P == Pool::MaxGrad) max_pool_grad<T>(p, operands, scratch);
-      if constexpr (P == Pool::Average) average_pool<T>(p, counts, operands);
+      if constexpr (P == Pool::Average) average_pool<T>(p, counts, operands, scratch);
       if constexpr (P == Pool::AverageGrad) average_pool_grad<T>(p, counts, operands, scratch);
     };
   };
