@@ -152,17 +152,6 @@ void gradient_row(const NormProblem& p, const T* g_row, const T* x_row, const fl
   finish_row(dx_row, dx, count);
 }
 
-/// dst[c] = sum over blocks of partial[b][c], in order of b.
-template <class T>
-void join_blocks(const float* partial, std::int64_t blocks, std::int64_t stride, T* dst,
-                 std::int64_t channels) {
-  for (std::int64_t c = 0; c < channels; ++c) {
-    double total = 0;
-    for (std::int64_t b = 0; b < blocks; ++b) total += partial[b * stride + c];
-    dst[c] = static_cast<T>(total);
-  }
-}
-
 template <class T>
 KernelPlan plan_gradient_rows(const NormProblem& p) {
   const std::int64_t blocks = std::min(kBlocks, std::max<std::int64_t>(1, p.samples));
@@ -201,9 +190,9 @@ KernelPlan plan_gradient_rows(const NormProblem& p) {
             }
           }
         });
-    join_blocks(partial, blocks, 2 * p.channels, operand_out<T>(operands, 6), p.channels);
-    join_blocks(partial + p.channels, blocks, 2 * p.channels, operand_out<T>(operands, 7),
-                p.channels);
+    add_partial_sums({partial, 2 * p.channels, blocks}, operand_out<T>(operands, 6), p.channels);
+    add_partial_sums({partial + p.channels, 2 * p.channels, blocks}, operand_out<T>(operands, 7),
+                     p.channels);
   };
   return plan;
 }

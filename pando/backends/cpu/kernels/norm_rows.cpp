@@ -209,6 +209,22 @@ void NormGradientRow(const float* g, const float* x, const float* weight, float*
       });
 }
 
+void AddPartialSums(const PartialSums& partial, float* sums, std::int64_t count) {
+  const hn::ScalableTag<double> d;
+  const hn::Rebind<float, decltype(d)> narrow;
+  constexpr auto kLanes = static_cast<std::int64_t>(hn::MaxLanes(d));
+  std::int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    auto total = hn::Zero(d);
+    for (std::int64_t b = 0; b < partial.count; ++b) {
+      total =
+          hn::Add(total, hn::PromoteTo(d, hn::LoadU(narrow, partial.first + b * partial.step + i)));
+    }
+    hn::StoreU(hn::DemoteTo(narrow, total), narrow, sums + i);
+  }
+  add_partial_sums<float>({partial.first + i, partial.step, partial.count}, sums + i, count - i);
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace pando::cpu
 HWY_AFTER_NAMESPACE();
@@ -222,6 +238,7 @@ HWY_EXPORT(LayerNormRow);
 HWY_EXPORT(GradientSumsOf);
 HWY_EXPORT(LayerNormSums);
 HWY_EXPORT(NormGradientRow);
+HWY_EXPORT(AddPartialSums);
 
 Moments moments_f32(const float* x, std::int64_t count) {
   return HWY_DYNAMIC_DISPATCH(MomentsOf)(x, count);
@@ -250,6 +267,10 @@ GradientSums layer_norm_sums_f32(const float* g, const float* x, const float* we
 void norm_gradient_row_f32(const float* g, const float* x, const float* weight, float* dx,
                            const GradientFactors& factors, std::int64_t count) {
   HWY_DYNAMIC_DISPATCH(NormGradientRow)(g, x, weight, dx, factors, count);
+}
+
+void add_partial_sums(const PartialSums& partial, float* sums, std::int64_t count) {
+  HWY_DYNAMIC_DISPATCH(AddPartialSums)(partial, sums, count);
 }
 
 }  // namespace pando::cpu

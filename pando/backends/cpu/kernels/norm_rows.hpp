@@ -38,4 +38,21 @@ struct GradientFactors {
 void norm_gradient_row_f32(const float* g, const float* x, const float* weight, float* dx,
                            const GradientFactors& factors, std::int64_t count);
 
+/// `count` rows of sums, `step` floats from one to the next.
+struct PartialSums {
+  const float* first;
+  std::int64_t step, count;
+};
+
+/// sums[i] = the sum of partial sum i of every row, in the order of the rows, in double.
+template <class T>
+void add_partial_sums(const PartialSums& partial, T* sums, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    double total = 0;
+    for (std::int64_t b = 0; b < partial.count; ++b) total += partial.first[b * partial.step + i];
+    sums[i] = static_cast<T>(total);
+  }
+}
+void add_partial_sums(const PartialSums& partial, float* sums, std::int64_t count);
+
 }  // namespace pando::cpu

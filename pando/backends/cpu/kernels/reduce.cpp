@@ -175,6 +175,36 @@ KernelPlan plan_even_rows(const ReducePlan& plan, Reduction reduction, std::int6
   return kernel;
 }
 
+/// Whether columns are reduced over so few rows that sums in float need no totals in double.
+bool reduces_few_rows(const ReducePlan& plan) {
+  return plan.columns > 1 && plan.reduced.shape.empty() && plan.run <= kFlushRows;
+}
+
+KernelPlan plan_few_rows(const ReducePlan& plan, Reduction reduction, std::int64_t grain,
+                         int num_threads) {
+  KernelPlan kernel;
+  kernel.detail = "columns of few rows";
+  const auto start = static_cast<float>(reduction_identity(reduction));
+  const std::int64_t tiles = (plan.columns + kTile - 1) / kTile;
+  kernel.run = [=, items = num_elements(plan.kept.shape) * tiles](std::byte* const* operands,
+                                                                  std::byte*) {
+    const float* in = operand_in<float>(operands, 0);
+    float* out = operand_out<float>(operands, 1);
+    parallel_for(num_threads, items, grain, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t item = begin; item < end; ++item) {
+        const std::int64_t outer = item / tiles, column = item % tiles * kTile;
+        const std::int64_t columns = std::min(kTile, plan.columns - column);
+        float* results = out + outer * plan.columns + column;
+        std::fill_n(results, columns, start);
+        reduce_rows_f32(reduction, results,
+                        in + strided_offset(plan.kept, outer) + column * plan.column_stride,
+                        plan.run, plan.run_stride, columns);
+      }
+    });
+  };
+  return kernel;
+}
+
 template <class T>
 KernelPlan plan_reduce(ReducePlan plan, Reduction reduction, int num_threads) {
   const std::int64_t items = num_elements(plan.kept.shape) * ((plan.columns + kTile - 1) / kTile);
@@ -187,8 +217,9 @@ KernelPlan plan_reduce(ReducePlan plan, Reduction reduction, int num_threads) {
   }
   const std::int64_t grain =
       std::max<std::int64_t>(1, (1 << 14) / std::max<std::int64_t>(1, per_item / slices));
-  if (std::is_same_v<T, float> && slices == 1 && reduces_even_rows(plan)) {
-    return plan_even_rows(plan, reduction, grain, num_threads);
+  if (std::is_same_v<T, float> && slices == 1) {
+    if (reduces_even_rows(plan)) return plan_even_rows(plan, reduction, grain, num_threads);
+    if (reduces_few_rows(plan)) return plan_few_rows(plan, reduction, grain, num_threads);
   }
   KernelPlan kernel;
   kernel.detail = str_cat(plan.columns == 1 ? "rows" : "columns", ", slices ", slices);
