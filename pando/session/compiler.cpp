@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "pando/base/error.hpp"
+#include "pando/base/freed_memory.hpp"
 #include "pando/base/replicas.hpp"
 #include "pando/compile/pipeline.hpp"
 #include "pando/ops/ops.hpp"
@@ -16,6 +17,9 @@
 
 namespace pando {
 namespace {
+
+/// Ops from which on compiling leaves MiB of freed memory and takes longer than to give it back.
+constexpr std::size_t kManyOps = 500;
 
 /// Room for early loads below which there is none.
 constexpr std::int64_t kLeastPrefetch = std::int64_t{64} << 10;
@@ -29,6 +33,12 @@ void check_supported(const Ir& ir) {
     throw Error(ErrorCode::EmptyProgram,
                 str_cat("The Ir ", ir.id(), " has no graphs with ops: there is nothing to run"));
   }
+}
+
+std::size_t num_ops(const Ir& ir) {
+  std::size_t count = 0;
+  for (const Graph* graph : ir.graphs()) count += graph->op_list().size();
+  return count;
 }
 
 std::string phase_text(const std::optional<SourceInfo>& at) {
@@ -81,6 +91,7 @@ std::shared_ptr<const Executable> Compiler::compile(const Ir& ir, CompileReport&
   op_registry();
   check_supported(ir);
   auto executable = std::make_shared<const Executable>(build_or_load(ir, report));
+  if (num_ops(ir) >= kManyOps) return_freed_memory();
   if (excess_of(executable->program()).bytes > 0) refuse(executable->program());
   return executable;
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import re
 import resource
 from pathlib import Path
@@ -58,16 +57,6 @@ def peak_resident_bytes() -> int:
         Resident bytes at their peak since the process began (VmHWM).
     """
     return _status("VmHWM")
-
-
-def return_freed_memory() -> None:
-    """Give memory that was freed back to the system, where the C library can be asked to.
-
-    It keeps what large compilations free, tens of MiB, for what comes later.
-    """
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is not None:
-        trim(ctypes.c_size_t(0))
 
 
 def claimed_bytes() -> int:

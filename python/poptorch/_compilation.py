@@ -12,7 +12,6 @@ import torch
 import popart
 import popxl
 from pando.memory_budget import MemoryBudget
-from pando.process_memory import return_freed_memory
 from pando.settings import use_session_settings
 from poptorch import enums
 from poptorch._args_parser import BoundArguments
@@ -261,8 +260,6 @@ def _make_executable(
     fit: MemoryFit | None = options.memory_fit
     budget = None if fit is None else budget_of(fit, program)
     session = session_of(program, options, budget)
-    if budget is not None:
-        return_freed_memory()
     folder = fit.folder if phased and fit is not None else None
     return Executable(
         arguments=arguments,
