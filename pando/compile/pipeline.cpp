@@ -198,6 +198,7 @@ Program compile(Ir& ir, Target& target, const CompileOptions& options, StageTime
   pass("elide_identities");
   // Behind dead code, which may be all else that reads a product.
   pass("transposed_products");
+  pass("loss_from_scores");
   if (target.has_kernel("ScatterReduce")) pass("scatter_into_sums");
   stage("bands", [&] {
     if (target.skips_outside_bands()) find_bands(ir);

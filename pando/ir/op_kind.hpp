@@ -25,6 +25,7 @@ namespace pando {
   X(Loop)                       \
   X(MatMul)                     \
   X(Mul)                        \
+  X(NlllWithSoftmaxGradDirect)  \
   X(PrintTensor)                \
   X(ReplicatedAllGather)        \
   X(ReplicatedAllReduce)        \

@@ -174,12 +174,15 @@ OpDef nll_with_softmax_grad() {
       "elements, in row-major order), 2 loss_grad "
       "(optional; scalar, or label-shaped for none; float16, bfloat16 or float32). Attributes: "
       "reduction "
-      "(mean, sum, none), ignore_index (optional). Outputs: 0 loss: -ln(p + 1e-7) reduced as Nll "
+      "(mean, sum, none), ignore_index (optional), from_scores. Outputs: 0 loss: -ln(p + 1e-7) "
+      "reduced as Nll "
       "(never scaled by loss_grad), 1 dx = (probs - onehot(labels)) * loss_grad * k, k = 1/M or "
-      "1/max(kept, 1) for mean, else 1; rows of ignored labels are 0.";
+      "1/max(kept, 1) for mean, else 1; rows of ignored labels are 0. from_scores (float32): input "
+      "0 is the logits.";
   def.min_inputs = 2;
   def.max_inputs = 3;
-  def.attributes = {{"reduction", Text}, {"ignore_index", Integer, false}};
+  def.attributes = {
+      {"reduction", Text}, {"ignore_index", Integer, false}, {"from_scores", Flag, false}};
   def.infer = [](const Op& op) {
     const Tensor& probs = needed_input(op, 0, "probs");
     const Tensor& labels = needed_input(op, 1, "labels");
@@ -187,6 +190,9 @@ OpDef nll_with_softmax_grad() {
     const std::int64_t rows = num_elements(rows_shape(op, probs));
     check_inputs(op, labels.info.num_elements() == rows,
                  str_cat("wanted one label for each of the ", rows, " rows of probs"));
+    check_inputs(op,
+                 !op.attributes.flag_or("from_scores", false) || probs.dtype() == DType::Float32,
+                 "wanted float32 scores");
     if (op.input(2) != nullptr) check_loss_gradient(op, *op.input(2), labels);
     return std::vector<TensorInfo>{loss_info(op, probs, labels), probs.info};
   };

@@ -72,8 +72,22 @@ void nll_grad(const Op& op, const Inputs& in, std::vector<Array>& out) {
   }
 }
 
+Array softmax_of_rows(Array rows) {
+  const std::int64_t classes = rows.shape.back();
+  for (std::int64_t begin = 0; begin < rows.size(); begin += classes) {
+    Number most = rows[begin], total = 0.0L;
+    for (std::int64_t i = begin; i < begin + classes; ++i) most = std::max(most, rows[i]);
+    for (std::int64_t i = begin; i < begin + classes; ++i) {
+      total += rows[i] = std::exp(rows[i] - most);
+    }
+    for (std::int64_t i = begin; i < begin + classes; ++i) rows[i] /= total;
+  }
+  return rows;
+}
+
 void nll_with_softmax_grad(const Op& op, const Inputs& in, std::vector<Array>& out) {
-  const Array& probs = *in[0];
+  const bool from_scores = op.attributes.flag_or("from_scores", false);
+  const Array probs = from_scores ? softmax_of_rows(*in[0]) : *in[0];
   const Labels labels{op, *in[1], probs.shape.back()};
   const Array* g = in.size() > 2 ? in[2] : nullptr;
   for (std::int64_t i = 0; i < in[1]->size(); ++i) {

@@ -30,6 +30,7 @@ BuiltOp nlll_with_softmax_grad_direct(OpBuilder& builder, Tensor* input0, Tensor
   Attributes given;
   set_attribute(given, "reduction", attributes.reduction);
   set_attribute(given, "ignore_index", attributes.ignore_index);
+  set_attribute(given, "from_scores", attributes.from_scores);
   return build_op(builder, "NlllWithSoftmaxGradDirect", {input0, input1, input2}, std::move(given),
                   name);
 }

@@ -39,13 +39,14 @@ BuiltOp nll_grad(OpBuilder& builder, Tensor* input0, Tensor* input1, Tensor* inp
 struct NlllWithSoftmaxGradDirectAttributes {
   Required<std::string> reduction;
   std::optional<std::int64_t> ignore_index = std::nullopt;
+  std::optional<bool> from_scores = std::nullopt;
 };
 /// Inputs: 0 probs = softmax(logits) (D1..Dk, classes), 1 labels (any shape of D1 * .. * Dk
 /// elements, in row-major order), 2 loss_grad (optional; scalar, or label-shaped for none; float16,
-/// bfloat16 or float32). Attributes: reduction (mean, sum, none), ignore_index (optional). Outputs:
-/// 0 loss: -ln(p + 1e-7) reduced as Nll (never scaled by loss_grad), 1 dx = (probs -
-/// onehot(labels)) * loss_grad * k, k = 1/M or 1/max(kept, 1) for mean, else 1; rows of ignored
-/// labels are 0.
+/// bfloat16 or float32). Attributes: reduction (mean, sum, none), ignore_index (optional),
+/// from_scores. Outputs: 0 loss: -ln(p + 1e-7) reduced as Nll (never scaled by loss_grad), 1 dx =
+/// (probs - onehot(labels)) * loss_grad * k, k = 1/M or 1/max(kept, 1) for mean, else 1; rows of
+/// ignored labels are 0. from_scores (float32): input 0 is the logits.
 BuiltOp nlll_with_softmax_grad_direct(OpBuilder& builder, Tensor* input0, Tensor* input1,
                                       const NlllWithSoftmaxGradDirectAttributes& attributes,
                                       Tensor* input2 = nullptr, std::string_view name = {});

@@ -224,6 +224,33 @@ TEST(NlllWithSoftmaxGradDirect, MatchesLoops) {
   }
 }
 
+TEST(NlllWithSoftmaxGradDirect, TakesScoresAsSoftmaxAndLossDo) {
+  for (const LossCase& c : loss_cases()) {
+    if (c.log_prob || c.dtype != DType::Float32) continue;
+    const Shape loss_shape = c.reduction == "none" ? Shape{kRows} : Shape{};
+    TestTensor scores(c.dtype, {kRows, kClasses}), probs(c.dtype, scores.shape());
+    TestTensor labels(DType::Int32, {kRows}), grad(DType::Float16, loss_shape);
+    TestTensor loss(c.dtype, loss_shape), dx(c.dtype, scores.shape());
+    TestTensor wanted_loss(c.dtype, loss_shape), wanted(c.dtype, scores.shape());
+    scores.randomise(21, -30, 30);
+    scores.set(1, std::numeric_limits<double>::quiet_NaN());
+    scores.set(kClasses, -std::numeric_limits<double>::infinity());
+    labels.fill(kLabels);
+    grad.randomise(22, 1, 3);
+    Attributes attributes = loss_attributes(c);
+    run_kernel("Softmax", {{"axis", std::int64_t{1}}}, {&scores}, {&probs});
+    run_kernel("NlllWithSoftmaxGradDirect", attributes, {&probs, &labels, &grad},
+               {&wanted_loss, &wanted});
+    attributes.set("from_scores", true);
+    for (const int threads : {1, 2}) {
+      run_kernel("NlllWithSoftmaxGradDirect", attributes, {&scores, &labels, &grad}, {&loss, &dx},
+                 threads);
+      expect_close(loss, wanted_loss.values(), 0);
+      expect_close(dx, wanted.values(), 0);
+    }
+  }
+}
+
 TEST(NlllWithSoftmaxGradDirect, EverythingIgnoredGivesZeros) {
   TestTensor probs(DType::Float32, {2, 3}), labels(DType::Int32, {2});
   TestTensor loss(DType::Float32, {}), dx(DType::Float32, {2, 3});

@@ -1,6 +1,7 @@
 // Nll, NllGrad and NlllWithSoftmaxGradDirect.
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "pando/backends/cpu/kernel_table.hpp"
 #include "pando/backends/cpu/kernels/element.hpp"
@@ -63,18 +64,23 @@ constexpr double gradient_epsilon(DType dtype) {
   return dtype == DType::Float16 ? 6.104e-5 : 1e-10;
 }
 
-/// Reduces per-label losses `loss(label, p)` of kept labels into `out`.
-template <class T, class Loss>
-void reduce_losses(const NllProblem& problem, const T* probs, const IndexReader& labels, T* out,
-                   const Loss& loss) {
+template <class T>
+auto elements_of(const NllProblem& problem, const T* probs) {
+  return [=, classes = problem.classes](std::int64_t row, std::int64_t label) {
+    return probs[row * classes + label];
+  };
+}
+
+/// Reduces `loss(p)` of kept labels, where p is element(row, label), into `out`.
+template <class T, class Element, class Loss>
+void reduce_losses(const NllProblem& problem, const Element& element, const IndexReader& labels,
+                   T* out, const Loss& loss) {
   double total = 0;
   for (std::int64_t i = 0; i < problem.count; ++i) {
     const std::int64_t label = labels[i];
     double value = 0;
     if (problem.keeps(label)) {
-      const double p =
-          problem.in_range(label) ? static_cast<double>(probs[i * problem.classes + label]) : 0.0;
-      value = loss(p);
+      value = loss(problem.in_range(label) ? static_cast<double>(element(i, label)) : 0.0);
     }
     if (problem.none) out[i] = static_cast<T>(value);
     total += value;
@@ -91,11 +97,11 @@ KernelPlan make_nll(const KernelRequest& request) {
   KernelPlan plan;
   const bool known = dispatch_float(dtype, [&]<class T>(T) {
     plan.run = [problem, eps = forward_epsilon(dtype)](std::byte* const* operands, std::byte*) {
-      reduce_losses(problem, operand_in<T>(operands, 0), IndexReader(operands[1], problem.labels),
-                    operand_out<T>(operands, 2), [&](double p) {
-                      return problem.log_prob ? -p
-                                              : -std::log(std::isnan(p) ? p : std::max(p, eps));
-                    });
+      reduce_losses(
+          problem, elements_of(problem, operand_in<T>(operands, 0)),
+          IndexReader(operands[1], problem.labels), operand_out<T>(operands, 2), [&](double p) {
+            return problem.log_prob ? -p : -std::log(std::isnan(p) ? p : std::max(p, eps));
+          });
     };
   });
   return known ? plan : KernelPlan::reject(unsupported_dtype(dtype));
@@ -144,67 +150,121 @@ void multiply_row(const float* in, float* out, std::int64_t count, float factor)
   multiply_row_f32(in, out, count, factor);
 }
 
-/// dx = (probs - onehot) * loss_grad * scale for rows [begin, end); dx may be probs.
-template <class T, class G>
-void softmax_nll_rows(const NllProblem& problem, const T* probs, const IndexReader& labels,
-                      const G* loss_grad, T* dx, double scale, std::int64_t begin,
-                      std::int64_t end) {
-  for (std::int64_t i = begin; i < end; ++i) {
-    const std::int64_t label = labels[i];
-    const T* p = probs + i * problem.classes;
-    T* row = dx + i * problem.classes;
-    if (!problem.keeps(label)) {
-      std::fill(row, row + problem.classes, T{});
-      continue;
-    }
-    const double upstream =
-        loss_grad == nullptr ? 1.0 : static_cast<double>(loss_grad[problem.none ? i : 0]);
-    const auto factor = static_cast<Compute<T>>(upstream * scale);
-    const bool in_range = problem.in_range(label);
-    const Compute<T> of_label = in_range ? static_cast<Compute<T>>(p[label]) : Compute<T>{};
-    multiply_row(p, row, problem.classes, factor);
-    if (in_range) row[label] = static_cast<T>((of_label - 1) * factor);
+struct NllGradientProblem : NllProblem {
+  std::optional<DType> grad_dtype;  // of the loss's gradient, if there is one
+  bool grads_by_label = false;
+  std::size_t loss_operand = 0;  // dx follows it
+
+  template <class G>
+  double factor(const G* loss_grad, std::int64_t row, double scale) const {
+    if (loss_grad == nullptr) return scale;
+    return static_cast<double>(loss_grad[grads_by_label ? row : 0]) * scale;
   }
+};
+
+std::string parse_gradient(const KernelRequest& request, NllGradientProblem& problem) {
+  if (std::string fault = parse_nll(request, 0, problem); !fault.empty()) return fault;
+  problem.loss_operand = request.spec.inputs.size();
+  if (!request.has_input(2)) return "";
+  problem.grad_dtype = request.input(2).dtype;
+  const std::int64_t grads = num_elements(request.input(2).shape);
+  problem.grads_by_label = problem.none && grads == problem.count;
+  if (grads == 1 || problem.grads_by_label) return "";
+  return str_cat("loss_grad ", operand_text(request.input(2)),
+                 " is neither a scalar nor shaped as the loss");
+}
+
+/// dx = (probs - onehot(label)) * factor of one row; dx may be probs.
+template <class T>
+void softmax_nll_row(const NllProblem& problem, const T* probs, std::int64_t label, double factor,
+                     T* dx) {
+  const auto by = static_cast<Compute<T>>(factor);
+  const bool in_range = problem.in_range(label);
+  const Compute<T> of_label = in_range ? static_cast<Compute<T>>(probs[label]) : Compute<T>{};
+  multiply_row(probs, dx, problem.classes, by);
+  if (in_range) dx[label] = static_cast<T>((of_label - 1) * by);
+}
+
+double nll_of_softmax(double p) { return -std::log(p + 1e-7); }
+
+template <class T, class G>
+void run_nll_with_softmax_grad(const NllGradientProblem& problem, std::byte* const* operands) {
+  const T* probs = operand_in<T>(operands, 0);
+  const IndexReader labels(operands[1], problem.labels);
+  const G* loss_grad = problem.grad_dtype ? operand_in<G>(operands, 2) : nullptr;
+  reduce_losses(problem, elements_of(problem, probs), labels,
+                operand_out<T>(operands, problem.loss_operand), nll_of_softmax);
+  T* dx = operand_out<T>(operands, problem.loss_operand + 1);
+  const double scale = problem.scale(labels);
+  const auto gradient = [&](std::int64_t i) {
+    const std::int64_t first = i * problem.classes;
+    if (!problem.keeps(labels[i])) {
+      std::fill_n(dx + first, problem.classes, T{});
+    } else {
+      softmax_nll_row(problem, probs + first, labels[i], problem.factor(loss_grad, i, scale),
+                      dx + first);
+    }
+  };
+  parallel_for(problem.threads, problem.count, row_grain(problem.classes),
+               [&](std::int64_t begin, std::int64_t end) {
+                 for (std::int64_t i = begin; i < end; ++i) gradient(i);
+               });
+}
+
+/// Each row's probabilities are made where its gradient will be, from scores that may lie there.
+template <class G>
+void run_nll_from_scores(const NllGradientProblem& problem, std::byte* const* operands,
+                         float* probs_of_labels) {
+  const float* scores = operand_in<float>(operands, 0);
+  const IndexReader labels(operands[1], problem.labels);
+  const G* loss_grad = problem.grad_dtype ? operand_in<G>(operands, 2) : nullptr;
+  float* dx = operand_out<float>(operands, problem.loss_operand + 1);
+  const double scale = problem.scale(labels);
+  const auto gradient = [&](std::int64_t i) {
+    const std::int64_t label = labels[i];
+    float* row = dx + i * problem.classes;
+    if (!problem.keeps(label)) {
+      std::fill_n(row, problem.classes, 0.F);
+      return;
+    }
+    softmax_row_f32(scores + i * problem.classes, row, problem.classes, 1);
+    if (problem.in_range(label)) probs_of_labels[i] = row[label];
+    softmax_nll_row(problem, row, label, problem.factor(loss_grad, i, scale), row);
+  };
+  parallel_for(problem.threads, problem.count, row_grain(problem.classes, 1 << 13),
+               [&](std::int64_t begin, std::int64_t end) {
+                 for (std::int64_t i = begin; i < end; ++i) gradient(i);
+               });
+  reduce_losses(
+      problem, [&](std::int64_t row, std::int64_t) { return probs_of_labels[row]; }, labels,
+      operand_out<float>(operands, problem.loss_operand), nll_of_softmax);
 }
 
 KernelPlan make_nll_with_softmax_grad(const KernelRequest& request) {
-  NllProblem problem;
-  if (std::string fault = parse_nll(request, 0, problem); !fault.empty()) {
+  NllGradientProblem problem;
+  if (std::string fault = parse_gradient(request, problem); !fault.empty()) {
     return KernelPlan::reject(fault);
   }
-  const bool has_grad = request.has_input(2);
-  const std::int64_t grads = has_grad ? num_elements(request.input(2).shape) : 1;
-  if (grads != 1 && !(problem.none && grads == problem.count)) {
-    return KernelPlan::reject(str_cat("loss_grad ", operand_text(request.input(2)),
-                                      " is neither a scalar nor shaped as the loss"));
-  }
+  const bool from_scores = request.attributes().flag_or("from_scores", false);
   const DType dtype = request.input(0).dtype;
-  const DType grad_dtype = has_grad ? request.input(2).dtype : DType::Float32;
-  const std::size_t num_inputs = request.spec.inputs.size();
-  const bool per_label = grads == problem.count && problem.none;
+  const DType grad_dtype = problem.grad_dtype.value_or(DType::Float32);
   KernelPlan plan;
+  if (from_scores) plan.scratch_bytes = static_cast<std::size_t>(problem.count) * sizeof(float);
   const bool known = dispatch_float(dtype, [&]<class T>(T) {
     dispatch_float(grad_dtype, [&]<class G>(G) {
-      plan.run = [=](std::byte* const* operands, std::byte*) {
-        const T* probs = operand_in<T>(operands, 0);
-        const IndexReader labels(operands[1], problem.labels);
-        const G* loss_grad = has_grad ? operand_in<G>(operands, 2) : nullptr;
-        T* dx = operand_out<T>(operands, num_inputs + 1);
-        reduce_losses(problem, probs, labels, operand_out<T>(operands, num_inputs),
-                      [](double p) { return -std::log(p + 1e-7); });
-        const double scale = problem.scale(labels);
-        NllProblem rows = problem;
-        rows.none = per_label;
-        parallel_for(rows.threads, rows.count, row_grain(rows.classes),
-                     [&](std::int64_t begin, std::int64_t end) {
-                       softmax_nll_rows(rows, probs, labels, loss_grad, dx, scale, begin, end);
-                     });
+      plan.run = [=](std::byte* const* operands, std::byte* scratch) {
+        if (from_scores) {
+          run_nll_from_scores<G>(problem, operands, reinterpret_cast<float*>(scratch));
+        } else {
+          run_nll_with_softmax_grad<T, G>(problem, operands);
+        }
       };
     });
   });
   if (!known || !plan.run) {
     return KernelPlan::reject(unsupported_dtype(known ? grad_dtype : dtype));
   }
+  if (from_scores && dtype != DType::Float32) return KernelPlan::reject("scores are not float32");
   return plan;
 }
 
