@@ -156,15 +156,17 @@ void reduce_items(const ReducePlan& plan, Reduction reduction, const T* in, Accu
 /// Whether every result is the reduction of a row of its own, and these are evenly spaced.
 bool reduces_even_rows(const ReducePlan& plan) {
   return plan.columns == 1 && plan.run_stride == 1 && plan.reduced.shape.empty() &&
-         plan.kept.shape.size() == 1;
+         plan.kept.shape.size() <= 1;
 }
 
 KernelPlan plan_even_rows(const ReducePlan& plan, Reduction reduction, std::int64_t grain,
                           int num_threads) {
   KernelPlan kernel;
   kernel.detail = "even rows";
-  kernel.run = [=, rows = plan.kept.shape[0], stride = plan.kept.strides[0], columns = plan.run](
-                   std::byte* const* operands, std::byte*) {
+  const bool is_one = plan.kept.shape.empty();
+  const std::int64_t rows = is_one ? 1 : plan.kept.shape[0];
+  const std::int64_t stride = is_one ? 0 : plan.kept.strides[0];
+  kernel.run = [=, columns = plan.run](std::byte* const* operands, std::byte*) {
     const float* in = operand_in<float>(operands, 0);
     float* out = operand_out<float>(operands, 1);
     parallel_for(num_threads, rows, grain, [&](std::int64_t begin, std::int64_t end) {
