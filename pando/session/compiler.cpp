@@ -18,7 +18,7 @@
 namespace pando {
 namespace {
 
-/// Ops from which on compiling leaves MiB of freed memory and takes longer than to give it back.
+/// Programs of fewer ops free little, and their sessions are made in milliseconds.
 constexpr std::size_t kManyOps = 500;
 
 /// Room for early loads below which there is none.
