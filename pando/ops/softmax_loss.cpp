@@ -173,10 +173,9 @@ OpDef nll_with_softmax_grad() {
       "Inputs: 0 probs = softmax(logits) (D1..Dk, classes), 1 labels (any shape of D1 * .. * Dk "
       "elements, in row-major order), 2 loss_grad "
       "(optional; scalar, or label-shaped for none; float16, bfloat16 or float32). Attributes: "
-      "reduction "
-      "(mean, sum, none), ignore_index (optional), from_scores. Outputs: 0 loss: -ln(p + 1e-7) "
-      "reduced as Nll "
-      "(never scaled by loss_grad), 1 dx = (probs - onehot(labels)) * loss_grad * k, k = 1/M or "
+      "reduction (mean, sum, none), ignore_index (optional), from_scores. Outputs: 0 loss: "
+      "-ln(p + 1e-7) reduced as Nll (never scaled by loss_grad), 1 dx = (probs - onehot(labels)) * "
+      "loss_grad * k, k = 1/M or "
       "1/max(kept, 1) for mean, else 1; rows of ignored labels are 0. from_scores (float32): input "
       "0 is the logits.";
   def.min_inputs = 2;

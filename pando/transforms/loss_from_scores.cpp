@@ -1,7 +1,5 @@
 #include "pando/transforms/loss_from_scores.hpp"
 
-#include "pando/ir/graph_surgery.hpp"
-#include "pando/ir/op_def.hpp"
 #include "pando/transforms/purity.hpp"
 #include "pando/transforms/readers.hpp"
 

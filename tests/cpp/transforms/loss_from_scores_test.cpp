@@ -126,5 +126,6 @@ TEST(LossFromScores, NoMatrixOfProbabilitiesIsMade) {
   EXPECT_TRUE(std::none_of(compiled.kernels.begin(), compiled.kernels.end(),
                            [](const KernelSpec& spec) { return spec.kind == "Softmax"; }));
 }
+
 }  // namespace
 }  // namespace pando::testing

@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <type_traits>
+#include <utility>
 
 #include "pando/backends/cpu/kernel_table.hpp"
 #include "pando/backends/cpu/kernels/element.hpp"
@@ -64,13 +66,6 @@ constexpr double gradient_epsilon(DType dtype) {
   return dtype == DType::Float16 ? 6.104e-5 : 1e-10;
 }
 
-template <class T>
-auto elements_of(const NllProblem& problem, const T* probs) {
-  return [=, classes = problem.classes](std::int64_t row, std::int64_t label) {
-    return probs[row * classes + label];
-  };
-}
-
 /// Reduces `loss(p)` of kept labels, where p is element(row, label), into `out`.
 template <class T, class Element, class Loss>
 void reduce_losses(const NllProblem& problem, const Element& element, const IndexReader& labels,
@@ -97,11 +92,15 @@ KernelPlan make_nll(const KernelRequest& request) {
   KernelPlan plan;
   const bool known = dispatch_float(dtype, [&]<class T>(T) {
     plan.run = [problem, eps = forward_epsilon(dtype)](std::byte* const* operands, std::byte*) {
-      reduce_losses(
-          problem, elements_of(problem, operand_in<T>(operands, 0)),
-          IndexReader(operands[1], problem.labels), operand_out<T>(operands, 2), [&](double p) {
-            return problem.log_prob ? -p : -std::log(std::isnan(p) ? p : std::max(p, eps));
-          });
+      const T* probs = operand_in<T>(operands, 0);
+      const auto element = [&](std::int64_t row, std::int64_t label) {
+        return probs[row * problem.classes + label];
+      };
+      reduce_losses(problem, element, IndexReader(operands[1], problem.labels),
+                    operand_out<T>(operands, 2), [&](double p) {
+                      return problem.log_prob ? -p
+                                              : -std::log(std::isnan(p) ? p : std::max(p, eps));
+                    });
     };
   });
   return known ? plan : KernelPlan::reject(unsupported_dtype(dtype));
@@ -185,59 +184,38 @@ void softmax_nll_row(const NllProblem& problem, const T* probs, std::int64_t lab
   if (in_range) dx[label] = static_cast<T>((of_label - 1) * by);
 }
 
-double nll_of_softmax(double p) { return -std::log(p + 1e-7); }
-
+/// With `from_scores`, each row's probabilities are made where its gradient will be, from scores
+/// that may lie there. The gradient overwrites them: those of labels are kept for the loss.
 template <class T, class G>
-void run_nll_with_softmax_grad(const NllGradientProblem& problem, std::byte* const* operands) {
-  const T* probs = operand_in<T>(operands, 0);
+void run_nll_with_softmax_grad(const NllGradientProblem& problem, bool from_scores,
+                               std::byte* const* operands, T* probs_of_labels) {
+  const T* in = operand_in<T>(operands, 0);
   const IndexReader labels(operands[1], problem.labels);
   const G* loss_grad = problem.grad_dtype ? operand_in<G>(operands, 2) : nullptr;
-  reduce_losses(problem, elements_of(problem, probs), labels,
-                operand_out<T>(operands, problem.loss_operand), nll_of_softmax);
   T* dx = operand_out<T>(operands, problem.loss_operand + 1);
   const double scale = problem.scale(labels);
   const auto gradient = [&](std::int64_t i) {
-    const std::int64_t first = i * problem.classes;
-    if (!problem.keeps(labels[i])) {
-      std::fill_n(dx + first, problem.classes, T{});
-    } else {
-      softmax_nll_row(problem, probs + first, labels[i], problem.factor(loss_grad, i, scale),
-                      dx + first);
-    }
-  };
-  parallel_for(problem.threads, problem.count, row_grain(problem.classes),
-               [&](std::int64_t begin, std::int64_t end) {
-                 for (std::int64_t i = begin; i < end; ++i) gradient(i);
-               });
-}
-
-/// Each row's probabilities are made where its gradient will be, from scores that may lie there.
-template <class G>
-void run_nll_from_scores(const NllGradientProblem& problem, std::byte* const* operands,
-                         float* probs_of_labels) {
-  const float* scores = operand_in<float>(operands, 0);
-  const IndexReader labels(operands[1], problem.labels);
-  const G* loss_grad = problem.grad_dtype ? operand_in<G>(operands, 2) : nullptr;
-  float* dx = operand_out<float>(operands, problem.loss_operand + 1);
-  const double scale = problem.scale(labels);
-  const auto gradient = [&](std::int64_t i) {
     const std::int64_t label = labels[i];
-    float* row = dx + i * problem.classes;
+    const T* probs = in + i * problem.classes;
+    T* row = dx + i * problem.classes;
     if (!problem.keeps(label)) {
-      std::fill_n(row, problem.classes, 0.F);
+      std::fill_n(row, problem.classes, T{});
       return;
     }
-    softmax_row_f32(scores + i * problem.classes, row, problem.classes, 1);
-    if (problem.in_range(label)) probs_of_labels[i] = row[label];
-    softmax_nll_row(problem, row, label, problem.factor(loss_grad, i, scale), row);
+    if constexpr (std::is_same_v<T, float>) {
+      if (from_scores) softmax_row_f32(std::exchange(probs, row), row, problem.classes, 1);
+    }
+    if (problem.in_range(label)) probs_of_labels[i] = probs[label];
+    softmax_nll_row(problem, probs, label, problem.factor(loss_grad, i, scale), row);
   };
-  parallel_for(problem.threads, problem.count, row_grain(problem.classes, 1 << 13),
-               [&](std::int64_t begin, std::int64_t end) {
-                 for (std::int64_t i = begin; i < end; ++i) gradient(i);
-               });
+  const std::int64_t grain =
+      from_scores ? row_grain(problem.classes, 1 << 13) : row_grain(problem.classes);
+  parallel_for(problem.threads, problem.count, grain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) gradient(i);
+  });
   reduce_losses(
       problem, [&](std::int64_t row, std::int64_t) { return probs_of_labels[row]; }, labels,
-      operand_out<float>(operands, problem.loss_operand), nll_of_softmax);
+      operand_out<T>(operands, problem.loss_operand), [](double p) { return -std::log(p + 1e-7); });
 }
 
 KernelPlan make_nll_with_softmax_grad(const KernelRequest& request) {
@@ -248,23 +226,20 @@ KernelPlan make_nll_with_softmax_grad(const KernelRequest& request) {
   const bool from_scores = request.attributes().flag_or("from_scores", false);
   const DType dtype = request.input(0).dtype;
   const DType grad_dtype = problem.grad_dtype.value_or(DType::Float32);
+  if (from_scores && dtype != DType::Float32) return KernelPlan::reject("scores are not float32");
   KernelPlan plan;
-  if (from_scores) plan.scratch_bytes = static_cast<std::size_t>(problem.count) * sizeof(float);
+  plan.scratch_bytes = static_cast<std::size_t>(problem.count) * dtype_bytes(dtype);
   const bool known = dispatch_float(dtype, [&]<class T>(T) {
     dispatch_float(grad_dtype, [&]<class G>(G) {
       plan.run = [=](std::byte* const* operands, std::byte* scratch) {
-        if (from_scores) {
-          run_nll_from_scores<G>(problem, operands, reinterpret_cast<float*>(scratch));
-        } else {
-          run_nll_with_softmax_grad<T, G>(problem, operands);
-        }
+        run_nll_with_softmax_grad<T, G>(problem, from_scores, operands,
+                                        reinterpret_cast<T*>(scratch));
       };
     });
   });
   if (!known || !plan.run) {
     return KernelPlan::reject(unsupported_dtype(known ? grad_dtype : dtype));
   }
-  if (from_scores && dtype != DType::Float32) return KernelPlan::reject("scores are not float32");
   return plan;
 }
 
