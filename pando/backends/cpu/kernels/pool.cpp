@@ -101,7 +101,9 @@ struct PoolProblem : PoolShape {
            (kernel[2] - 1) * dilation[2] < stride[2];
   }
   /// Windows tile the data in steps that vectors take, but rows are too short for long runs.
-  bool narrow_tiles() const { return windows_tile() && stride[2] == 2 && result[2] <= 32; }
+  bool has_narrow_tiles() const { return windows_tile() && stride[2] == 2 && result[2] <= 32; }
+  /// Elements of the rows that narrow tiles are copied through.
+  std::int64_t tile_rows_size() const { return has_narrow_tiles() ? columns_size() : 0; }
   bool windows_tile() const {
     bool tile = tiles_rows();
     for (std::size_t d = 0; d < 3; ++d) {
@@ -259,13 +261,13 @@ void spread_tiles(const PoolProblem& p, const T* shares, T* dx, T* rows) {
 template <class T>
 void average_pool(const PoolProblem& p, const std::vector<T>& counts, std::byte* const* operands,
                   std::byte* scratch) {
-  const bool narrow_tiles = p.narrow_tiles();
+  const bool narrow_tiles = p.has_narrow_tiles();
   p.for_planes([&](std::int64_t slot, std::int64_t plane) {
     const T* x = operand_in<T>(operands, 0) + plane * p.data_size();
     T* y = operand_out<T>(operands, 1) + plane * p.result_size();
     std::fill_n(y, p.result_size(), T{});
     if (narrow_tiles) {
-      add_tiles(p, x, y, reinterpret_cast<T*>(scratch) + slot * p.columns_size());
+      add_tiles(p, x, y, reinterpret_cast<T*>(scratch) + slot * p.tile_rows_size());
     } else {
       p.for_row_pairs([&](std::int64_t row, std::int64_t to) {
         add_runs(x + row, p.stride[2], y + to, p.row_runs);
@@ -278,9 +280,9 @@ void average_pool(const PoolProblem& p, const std::vector<T>& counts, std::byte*
 template <class T>
 void average_pool_grad(const PoolProblem& p, const std::vector<T>& counts,
                        std::byte* const* operands, std::byte* scratch) {
-  const bool narrow_tiles = p.narrow_tiles();
+  const bool narrow_tiles = p.has_narrow_tiles();
   p.for_planes([&](std::int64_t slot, std::int64_t plane) {
-    T* shares = reinterpret_cast<T*>(scratch) + slot * (p.result_size() + p.columns_size());
+    T* shares = reinterpret_cast<T*>(scratch) + slot * (p.result_size() + p.tile_rows_size());
     const T* g = operand_in<T>(operands, 0) + plane * p.result_size();
     T* dx = operand_out<T>(operands, 1) + plane * p.data_size();
     for (std::size_t o = 0; o < counts.size(); ++o) shares[o] = g[o] / counts[o];
@@ -309,8 +311,8 @@ KernelPlan make_pool(const KernelRequest& request) {
     if (P == Pool::Max) scratch_elements = p.columns_size();
     if (P == Pool::MaxGrad && p.windows_tile()) scratch_elements = 2 * p.columns_size();
     if (P == Pool::MaxGrad && p.first_of_ties) scratch_elements = p.result_size();
-    if (P == Pool::Average) scratch_elements = p.columns_size();
-    if (P == Pool::AverageGrad) scratch_elements = p.result_size() + p.columns_size();
+    if (P == Pool::Average) scratch_elements = p.tile_rows_size();
+    if (P == Pool::AverageGrad) scratch_elements = p.result_size() + p.tile_rows_size();
     plan.scratch_bytes = static_cast<std::size_t>(p.threads * scratch_elements) * sizeof(T);
     plan.run = [p, counts](std::byte* const* operands, std::byte* scratch) {
       if constexpr (P == Pool::Max) max_pool<T>(p, operands, scratch);
