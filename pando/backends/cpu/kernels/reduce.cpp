@@ -128,26 +128,38 @@ void reduce_rows(Reduction reduction, Accumulator<T>* acc, const T* rows, std::i
   }
 }
 
+/// Work items: tiles of columns, of each outer position in turn.
+std::int64_t num_tiles(const ReducePlan& plan) {
+  return num_elements(plan.kept.shape) * ((plan.columns + kTile - 1) / kTile);
+}
+
+struct ColumnTile {
+  std::int64_t in, out, columns;  // offsets of its first column in the data and in the results
+};
+
+ColumnTile column_tile(const ReducePlan& plan, std::int64_t item) {
+  const std::int64_t tiles = (plan.columns + kTile - 1) / kTile;
+  const std::int64_t outer = item / tiles, column = item % tiles * kTile;
+  return {strided_offset(plan.kept, outer) + column * plan.column_stride,
+          outer * plan.columns + column, std::min(kTile, plan.columns - column)};
+}
+
 /// Reduces rows [begin, end) of the split dimension for work items [item_begin, item_end).
 template <class T>
 void reduce_items(const ReducePlan& plan, Reduction reduction, const T* in, Accumulator<T>* out,
                   std::int64_t begin, std::int64_t end, std::int64_t item_begin,
                   std::int64_t item_end) {
-  const std::int64_t tiles = (plan.columns + kTile - 1) / kTile;
   for (std::int64_t item = item_begin; item < item_end; ++item) {
-    const std::int64_t outer = item / tiles;
-    const std::int64_t column = item % tiles * kTile;
-    const std::int64_t columns = std::min(kTile, plan.columns - column);
-    const T* base = in + strided_offset(plan.kept, outer) + column * plan.column_stride;
-    Accumulator<T>* acc = out + outer * plan.columns + column;
-    std::fill_n(acc, columns, identity<T>(reduction));
+    const ColumnTile tile = column_tile(plan, item);
+    Accumulator<T>* acc = out + tile.out;
+    std::fill_n(acc, tile.columns, identity<T>(reduction));
     for (std::int64_t r = begin; r < end; ++r) {
-      const T* rows = base + strided_offset(plan.reduced, r);
+      const T* rows = in + tile.in + strided_offset(plan.reduced, r);
       if (plan.columns == 1) {
         acc[0] = combine<T>(reduction, acc[0],
                             reduce_run<T>(reduction, rows, plan.run, plan.run_stride));
       } else {
-        reduce_rows<T>(reduction, acc, rows, plan.run, plan.run_stride, columns);
+        reduce_rows<T>(reduction, acc, rows, plan.run, plan.run_stride, tile.columns);
       }
     }
   }
@@ -187,20 +199,15 @@ KernelPlan plan_few_rows(const ReducePlan& plan, Reduction reduction, std::int64
   KernelPlan kernel;
   kernel.detail = "columns of few rows";
   const auto start = static_cast<float>(reduction_identity(reduction));
-  const std::int64_t tiles = (plan.columns + kTile - 1) / kTile;
-  kernel.run = [=, items = num_elements(plan.kept.shape) * tiles](std::byte* const* operands,
-                                                                  std::byte*) {
+  kernel.run = [=](std::byte* const* operands, std::byte*) {
     const float* in = operand_in<float>(operands, 0);
     float* out = operand_out<float>(operands, 1);
-    parallel_for(num_threads, items, grain, [&](std::int64_t begin, std::int64_t end) {
+    parallel_for(num_threads, num_tiles(plan), grain, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t item = begin; item < end; ++item) {
-        const std::int64_t outer = item / tiles, column = item % tiles * kTile;
-        const std::int64_t columns = std::min(kTile, plan.columns - column);
-        float* results = out + outer * plan.columns + column;
-        std::fill_n(results, columns, start);
-        reduce_rows_f32(reduction, results,
-                        in + strided_offset(plan.kept, outer) + column * plan.column_stride,
-                        plan.run, plan.run_stride, columns);
+        const ColumnTile tile = column_tile(plan, item);
+        std::fill_n(out + tile.out, tile.columns, start);
+        reduce_rows_f32(reduction, out + tile.out, in + tile.in, plan.run, plan.run_stride,
+                        tile.columns);
       }
     });
   };
@@ -209,7 +216,7 @@ KernelPlan plan_few_rows(const ReducePlan& plan, Reduction reduction, std::int64
 
 template <class T>
 KernelPlan plan_reduce(ReducePlan plan, Reduction reduction, int num_threads) {
-  const std::int64_t items = num_elements(plan.kept.shape) * ((plan.columns + kTile - 1) / kTile);
+  const std::int64_t items = num_tiles(plan);
   const std::int64_t outputs = num_elements(plan.kept.shape) * plan.columns;
   const std::int64_t per_item = plan.outer_count() * plan.run * std::min(plan.columns, kTile);
   std::int64_t slices = 1;
